@@ -41,8 +41,8 @@ export GORACE = atexit_sleep_ms=10 # not a second for each package
 # The tests of cmd/authguard that run servers in their own process. The others attack a binary.
 IN_PROCESS = TestTheDemo|TestTheStory|TestNodesWhoseClocks|TestLearn|TestLoginThroughAPicture|TestR6AFlood|TestAnAttackIsFollowed|TestR12ResetLinksAre|TestAServerHasNoLink|TestARouteKeepsIts|TestFailingPartsOf|TestAReloadReaches|TestR14ANewPasswordElsewhere|TestR1SessionCookiesAre
 
-# Long ones outside cmd/authguard: every page in a browser, and weeks of a simulated site.
-LATER = ^(TestEveryPageIsAccessibleAndFitsAPhoneInABrowser|TestTheFiguresOfTheReadme|TestR32StuffingInTheTown|TestR25AMonthOfPoison.*|TestR25AnAttackByNight.*|TestR25BurstsResume.*)$$
+# Long ones outside cmd/authguard: every page in a browser, every color, and weeks of a simulated site.
+LATER = ^(TestEveryPageIsAccessibleAndFitsAPhoneInABrowser|TestTheFiguresOfTheReadme|TestR32StuffingInTheTown|TestR25AMonthOfPoison.*|TestR25AnAttackByNight.*|TestR25BurstsResume.*|TestWhatElseCouldFollowTheHour|TestEveryColourCanBeRead)$$
 
 test: need ## Every test but the long ones, with the race detector where code of ours runs in the test's process
 	cd bench && go vet ./... # a module of its own, which ./... does not include

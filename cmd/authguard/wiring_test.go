@@ -265,7 +265,7 @@ func TestR1SessionCookiesAreKnownAfterARestart(t *testing.T) {
 	}
 }
 
-// With 900 million passwords the list takes 1 GB: without room for it, the garbage collector would never rest.
+// The list takes 1 GB for 900 million passwords. Without room for it, the garbage collector would run all the time.
 func TestTheMemoryLimitHasRoomForTheListOfLeakedPasswords(t *testing.T) {
 	t.Parallel()
 	c := config.Config{}

@@ -35,7 +35,7 @@ func (a *API) upload(c echo.Context, o control.Operation, q operation.Uploaded) 
 	}
 	write := startLines(c)
 	file := http.MaxBytesReader(c.Response(), c.Request().Body, maxImport)
-	// net/http closes a full-duplex connection under the next request if the rest is left to it.
+	// If the rest of the file is left to net/http, it closes a full-duplex connection during the next request.
 	defer func() { _, _ = io.Copy(io.Discard, file) }()
 	q.Upload(file, size,
 		func(done, total int64) { write(map[string]int64{"done": done, "total": total}) })

@@ -321,7 +321,7 @@ func SignedIn(is func(*http.Request) bool) Option {
 // ByStatus treats 2xx and 3xx as a correct password, and needs [SignedIn]. Use it only if the handler always answers a
 // wrong password with 400 or more, and redirects no attempt before it looks at the password. If it shows the form again
 // with 200 or redirects to it, every guess would be a success: it must call [Succeeded] instead. A handler that writes
-// nothing has failed, for example because another middleware will write its error.
+// no response counts as failed: another middleware may write the error that it has returned.
 func ByStatus() Option {
 	return Outcome(func(status int, h http.Header) guard.Outcome {
 		if status >= 200 && status < 400 {
