@@ -220,6 +220,9 @@ func TestStricterLimitsOfAnotherProcessForgetNoFailures(t *testing.T) {
 	p := guard.DefaultPolicy()
 	p.Address, p.Network, p.Spray, p.PairDelay = nil, nil, guard.Spray{}, guard.PairDelay{}
 	p.Account = []guard.Limit{{Failures: 60, Window: 10 * time.Minute, Action: guard.Block}}
+	if (guard.Policy{}).Retain() < 24*time.Hour {
+		t.Error("a memory under short limits deletes failures that the default limits count")
+	}
 	mode := captchamode.DefaultConfig()
 	mode.Monitor = true
 	world.Each(t, world.Options{Policy: &p, Mode: &mode}, func(t *testing.T, w *world.World) {

@@ -156,8 +156,9 @@ var realApps = map[string]realApp{
 		preset: "phpmyadmin", start: appstest.PHPMyAdmin, page: "/",
 		user: "#input_username", password: "#input_password", button: "#input_go", failed: "Access denied", inside: "Database server",
 		open: "/url.php", file: "/js/dist/ajax.js",
-		variants: forms("pma_username", "pma_password", "&server=1&set_session="+session+"&token="+csrf, "/index.php?route=/", "/", "/index.php", "/index.php/x", "//index.php", "/./index.php", "/%69ndex.php",
+		variants: append(forms("pma_username", "pma_password", "&server=1&set_session="+session+"&token="+csrf, "/index.php?route=/", "/", "/index.php", "/index.php/x", "//index.php", "/./index.php", "/%69ndex.php",
 			"/?route=/sql", "/index.php?route=/import", "/index.php?route=/ajax", "/INDEX.php", "/url.php"),
+			variant{"POST", "/index.php?route=/", formType, "pma_username=%27{user}%27&pma_password={password}&server=1&set_session=" + session + "&token=" + csrf}),
 	},
 	"DokuWiki": {
 		preset: "dokuwiki", start: appstest.DokuWiki, counts: 3, page: "/doku.php?id=start&do=login",

@@ -340,6 +340,14 @@ func TestR1WhatNobodyCallsRightWasWrong(t *testing.T) {
 	}
 }
 
+func TestASuccessWithoutAResponseSetsTheDeviceCookie(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(_ http.ResponseWriter, r *http.Request) { _ = mw.Succeeded(r) })
+	if got := s.try("192.0.2.7", "alice", "pw"); got.StatusCode != http.StatusOK || len(got.Cookies()) != 1 {
+		t.Errorf("%d %v, want 200 and a device cookie", got.StatusCode, got.Header)
+	}
+}
+
 func TestAnAnswerToOPTIONSProvesNoPassword(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
@@ -932,7 +940,10 @@ func TestR32TheOwnerIsSentACode(t *testing.T) {
 	}
 	program := s.try("203.0.113.12", "bob", "other")
 	s.want(program, http.StatusForbidden, `"type":"code-required"`)
-	s.want(s.try("203.0.113.11", "down", right), http.StatusServiceUnavailable, "overloaded")
+	down := s.try("203.0.113.11", "down", right)
+	if s.want(down, http.StatusServiceUnavailable, "overloaded"); down.Header.Get("Set-Cookie") != "" {
+		t.Errorf("a handler that writes no response has set %v", down.Header)
+	}
 	fields := filled(page.body, "")
 	fields.Set("code", got.code)
 	s.want(s.send(http.MethodPost, "/login", "203.0.113.9", formType, fields.Encode()), http.StatusOK, "welcome")

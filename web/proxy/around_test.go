@@ -191,6 +191,29 @@ func TestASpellingOfTheLoginsPageIsNoSuccess(t *testing.T) {
 	}
 }
 
+// A session in the second step of its own login may name another account, which the app ignores. Its state is gone
+// afterwards, so that a repetition fails.
+func TestALoginThatContinuesProvesNoOtherAccount(t *testing.T) {
+	t.Parallel()
+	for _, failure := range [][]string{nil, {"sent login-continue"}} {
+		d, pending := newDoor(t, redirects, nil), true
+		d.behind(t, route.Spec{Name: "login", Path: "/app/*", Account: "form:username", Password: "form:password",
+			Success: []string{"status 302"}, Failure: failure, SignedIn: []string{"never"}}, func(w http.ResponseWriter, r *http.Request) {
+			if r.FormValue("action") == "login-continue" && pending {
+				pending = false
+				w.Header().Set("Location", "/home")
+				w.WriteHeader(http.StatusFound)
+			}
+		})
+		o := form("username=alice&password=x&action=login%2Dcontinue")
+		o.path = "/app/login"
+		answer := d.send(t, "198.18.0.7", o, "Cookie", "sid=0123456789abcdef0123")
+		if known := device(answer); known != (failure == nil) {
+			t.Errorf("failure %q: a known client: %v (%d)", failure, known, answer.StatusCode)
+		}
+	}
+}
+
 // In a folder, and below a single path, a sign-up may look like a login. Repeated with another password or name, it
 // would make an account of somebody else's.
 func TestFormsThatChangeAccountsAreNotRepeated(t *testing.T) {

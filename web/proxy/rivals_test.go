@@ -45,6 +45,7 @@ func TestRivalsShareASession(t *testing.T) {
 		"under way":                {"mallory", []string{session}, "", func(*Rivals, *rival) {}, true},
 		"the same account":         {"alice", []string{session}, "", answer, false},
 		"another case":             {"ALICE", []string{session}, "", answer, true}, // accounts.case_sensitive
+		"a short session":          {"mallory", []string{"short=k3j9x0a2b1"}, "", answer, true},
 		"another worker":           {"mallory", []string{"JSESSIONID=node01x2y3z4a5b6c7d8e.x"}, "", answer, true},
 		"another worker's session": {"mallory", []string{"JSESSIONID=node01x2y3z4a5b6c7d8f.node0"}, "", answer, false},
 		"a parameter of the path":  {"mallory", nil, "/x/login;jsessionid=node01x2y3z4a5b6c7d8e", answer, true},
@@ -69,7 +70,7 @@ func TestRivalsShareASession(t *testing.T) {
 		"a script's cookie":        {"mallory", []string{"consent=yes"}, "", answer, false},
 	} {
 		r := NewRivals()
-		r.sets([]string{"PHPSESSID=0123456789abcdefghij; Path=/", "JSESSIONID=1", "my_app=0123456789abcdefghij", "flask=1", "data=1", "lang=en"})
+		r.sets([]string{"PHPSESSID=0123456789abcdefghij; Path=/", "JSESSIONID=1", "my_app=0123456789abcdefghij", "flask=1", "data=1", "lang=en", "short=0123456789"})
 		for range 2 {
 			servers, _ := r.sessions([]string{"JSESSIONID=name-of-a-server-of-all"}, new(url.URL), true)
 			r.gives(servers)
@@ -79,7 +80,7 @@ func TestRivalsShareASession(t *testing.T) {
 			t.Fatal(err)
 		}
 		own := []string{session + "; JSESSIONID=node01x2y3z4a5b6c7d8e.node0; my_app=abcdefgh; " +
-			"flask=89abcdef-0123-4567-89ab-cdef01234567.c2lnbmF0dXJlIQ; data=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.YWxpY2Vz; lang=en; JSESSIONID=name-of-a-server-of-all"}
+			"flask=89abcdef-0123-4567-89ab-cdef01234567.c2lnbmF0dXJlIQ; data=eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.YWxpY2Vz; lang=en; short=k3j9x0a2b1; JSESSIONID=name-of-a-server-of-all"}
 		one, _ := r.enter("alice", own, &url.URL{Path: "/login", RawQuery: "next=abc"})
 		other, _ := r.enter(c.account, c.cookies, at)
 		c.other(r, other)
@@ -223,6 +224,14 @@ func TestNotesOfSessions(t *testing.T) {
 		if got := accounts(alices); got != want {
 			t.Errorf("after %d other accounts: %s", i+1, got)
 		}
+	}
+	other := session{name: "sid", key: 3} // accounts.case_sensitive: ALICE is not alice
+	r.pass(loginOf("alice"), []session{other}, now)
+	code := &rival{}
+	if login := loginOf("ALICE"); r.checks(code, []session{other}, []route.Credential{{Account: "ALICE"}}, now) {
+		t.Error("a code that counts for ALICE passes in a session of alice")
+	} else if r.tries(login, login.accounts, []session{other}); accounts(other) != "[alice ALICE] true" {
+		t.Errorf("ALICE beside alice: %s", accounts(other))
 	}
 	r.gives([]session{servers})
 	if got := accounts(servers); got != "[alice] true" {
@@ -534,7 +543,7 @@ func TestR1ALoginWaitsForTheCodesOfItsSession(t *testing.T) {
 		}
 		done := make(chan error, 1)
 		go func() {
-			_, err := sends(routes[0], "bob", "alice")
+			_, err := sends(routes[0], "BOB", "Alice") // one name for each spelling, as the guard counts them
 			done <- err
 		}()
 		if synctest.Wait(); len(done) > 0 {
@@ -579,5 +588,19 @@ func TestR6MadeUpNamesRenewNoFreeAttempts(t *testing.T) {
 	}
 	if now = now.Add(time.Hour + time.Second); !free("another") {
 		t.Error("an hour later no attempt is free")
+	}
+}
+
+// PHP reads app.auth as app_auth: in either spelling, a cookie that the response renews may be the session.
+func TestOnlyReplacedCookiesAreSentAgain(t *testing.T) {
+	t.Parallel()
+	answer := &http.Response{Header: http.Header{"Set-Cookie": {"app_auth=new"}}}
+	for sent, want := range map[string]string{
+		"app_auth=old; other=1": "app_auth=old", "app.auth=old; other=1": "app.auth=old", "app_auth=new": "", "other=1": "",
+	} {
+		h := http.Header{"Cookie": {sent}}
+		if onlyReplaced(h, answer); h.Get("Cookie") != want {
+			t.Errorf("%s: %q, want %q", sent, h.Get("Cookie"), want)
+		}
 	}
 }
