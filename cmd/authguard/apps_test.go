@@ -357,8 +357,11 @@ func TestAppsSeeNoMorePasswordsThanTheLimit(t *testing.T) {
 			a.send(t, s.base, loopback(79, i), a.variants[0], "usualx", fmt.Sprint("wrong", i))
 			return 0
 		})
+		for i, v := range a.variants { // no spelling of the name has limits of its own
+			a.send(t, s.base, loopback(78, i), v, "usualx", fmt.Sprint("another ", i))
+		}
 		if seen := len(app.GuessesOf(t, "usualx")); seen != 5 {
-			t.Errorf("the usual form: the application saw %d passwords, want 5", seen)
+			t.Errorf("the usual form, then every other one: the application saw %d passwords, want 5", seen)
 		}
 	})
 }
