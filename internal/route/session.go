@@ -132,9 +132,9 @@ func (r *Route) Blank(offer Offer) bool {
 }
 
 // Renews reports whether a success may only renew a session: the client has the cookie that signals a success, and the
-// app checks every password.
+// app checks every password, or reads the Authorization header only without a session (DokuWiki).
 func (r *Route) Renews(req *http.Request) bool {
-	return r.signedIn.never && slices.ContainsFunc(r.rule.success, func(c condition) bool {
+	return (r.signedIn.never || r.Basic()) && slices.ContainsFunc(r.rule.success, func(c condition) bool {
 		return c.what == "cookie" && slices.ContainsFunc(cookies(req),
 			func(one field) bool { return c.folded.MatchString(CookieName(one.name)) })
 	})
@@ -224,15 +224,27 @@ func (q question) byForm() (Basis, error) {
 	return OnPassword, nil
 }
 
-// Forms that make accounts or change passwords may have the fields of a login. In a folder they are attempts, too.
+// Forms that make accounts or change passwords may have the fields of a login. In a folder they are attempts, too. Words
+// in a password and before the login's own segment of the path are no such sign.
 var (
-	accountForm   = regexp.MustCompile(`(?i)regist|sign[-_]?up|reset|forgot|recover|change|passw|invit|activat|enrol|/(users|accounts|members|customers)/?$`)
-	accountFields = regexp.MustCompile(`(?i)(new|old|current|confirm|repeat|retype|again)[-_]?pass|pass(word|wd)?[-_]?(confirm|repeat|retype|again|new)`)
+	accountForm = regexp.MustCompile(`(?i)regist|sign[-_]?up|reset|forgot|recover|change|passw|invit|activat|enrol|` +
+		`/(users|accounts|members|customers)/?$`)
+	loginForm     = regexp.MustCompile(`(?i)/(log|sign)[-_]?in(\.\w+)?/?$`)
+	accountFields = func() *regexp.Regexp {
+		const word = `(?:(?:new|old|current|confirm|repeat|retype|again)[-_]?pass|` +
+			`pass(?:word|wd)?[-_]?(?:confirm|repeat|retype|again|new|2))`
+		return regexp.MustCompile(`(?i)(?:^|&)[^=&]*` + word + `[^=&]*=|"[^"]*` + word + `[^"]*"\s*:|[;\s]name="?[^"\r\n]*` + word)
+	}()
 )
+
+// MayRenew reports whether another form in the route's folder may have renewed the client's own session.
+func (r *Route) MayRenew(req *http.Request) bool { return r.path.folder && r.Renews(req) }
 
 // mayChange reports whether another password or account in the request might make an account or change a password.
 func (q question) mayChange() bool {
-	return q.path.folder && !q.Basic() && (accountForm.MatchString(q.req.URL.Path) || accountFields.Match(q.body))
+	below := strings.TrimPrefix(q.req.URL.Path, q.path.written)
+	return q.path.folder && !q.Basic() && (accountForm.MatchString(below) && !loginForm.MatchString(below) ||
+		accountFields.Match(q.body))
 }
 
 // byPassword sends the same attempt with another password or account, once for each credential.

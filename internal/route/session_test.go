@@ -284,4 +284,15 @@ func TestARenewedCookieInAnotherSpelling(t *testing.T) {
 			t.Errorf("%s: not %v", cookie, want)
 		}
 	}
+	req := httptest.NewRequest(http.MethodGet, "/", nil)
+	req.Header.Set("Cookie", "DW1=x")
+	for account, want := range map[string]bool{"basic": true, "form:u": false} { // DokuWiki reads the header only without a session
+		s := Spec{Name: "login", Path: "/*", Account: account, Success: []string{"cookie DW*"}}
+		if account != "basic" {
+			s.Password = "form:p"
+		}
+		if r, err = Compile(s); err != nil || r.MayRenew(req) != want {
+			t.Errorf("%s: %v, not %v", account, err, want)
+		}
+	}
 }

@@ -232,7 +232,7 @@ func TestFormsThatChangeAccountsAreNotRepeated(t *testing.T) {
 			w.WriteHeader(http.StatusFound)
 		})
 		for i, one := range [][2]string{
-			{"/register", ""}, {"/sign-up", ""}, {"/password/change", ""}, {"/users", ""}, {"/x", "&current_password=old"}, {"/x", "&password_confirmation=pw"},
+			{"/register", ""}, {"/sign-up", ""}, {"/password/change", ""}, {"/users", ""}, {"/x", "&current_password=old"}, {"/x", "&password_confirmation=pw"}, {"/x", "&pass2=pw"}, {"/log-in/reset", ""},
 		} {
 			sent = nil
 			o := form(fmt.Sprintf("username=bob%d&password=pw%s", i, one[1]))
@@ -241,6 +241,62 @@ func TestFormsThatChangeAccountsAreNotRepeated(t *testing.T) {
 			if want := []string{fmt.Sprintf("bob%d pw", i)}; !slices.Equal(sent, want) || device(answer) {
 				t.Errorf("%s %v: the app got %q, want %q", path, one, sent, want)
 			}
+		}
+	}
+}
+
+// A password with such a word, and such words in the path before a login's own, do not make a login another form.
+func TestALoginLooksLikeNoFormThatChangesAccounts(t *testing.T) {
+	t.Parallel()
+	for i, one := range []struct{ path, at, kind, body string }{
+		{"/app/*", "/app/login", "application/x-www-form-urlencoded", "username=alice&password=MyNewPassword-1"},
+		{"/app/*", "/app/login", "application/json", `{"password": "MyNewPassword-1", "username": "alice"}`},
+		{"/app/*", "/app/login", "multipart/form-data; boundary=b", "--b\r\nContent-Disposition: form-data; name=\"username\"\r\n\r\nalice\r\n" +
+			"--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\nMyNewPassword-1\r\n--b--\r\n"},
+		{"/*", "/exchange/login", "application/x-www-form-urlencoded", "username=alice&password=MyNewPassword-1"},
+		{"/exchange/*", "/exchange/", "application/x-www-form-urlencoded", "username=alice&password=MyNewPassword-1"},
+		{"/members/*", "/members/", "application/x-www-form-urlencoded", "username=alice&password=MyNewPassword-1"},
+	} {
+		d := newDoor(t, redirects, nil)
+		spec := route.Spec{Name: "login", Path: one.path, Account: "param:username", Password: "param:password",
+			Success: []string{"status 302"}, SignedIn: []string{"never"}}
+		if one.kind == "application/json" {
+			spec.Account, spec.Password = "json:/username", "json:/password"
+		}
+		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if strings.Contains(string(body), "MyNewPassword-1") && strings.Contains(string(body), "alice") {
+				w.Header().Set("Location", "/home")
+				w.WriteHeader(http.StatusFound)
+			}
+		})
+		answer := d.send(t, fmt.Sprintf("198.18.%d.7", i), offer{"POST", one.at, one.kind, one.body}, "Cookie", "sid=0123456789abcdef0123")
+		if answer.StatusCode != http.StatusFound || !device(answer) {
+			t.Errorf("%s at %s: %d, no known client", one.kind, one.at, answer.StatusCode)
+		}
+	}
+}
+
+// A session may be renewed by a form for something else, with another account's name beside it, and the old one ends:
+// then no repetition can succeed.
+func TestARenewedSessionProvesNoOtherAccount(t *testing.T) {
+	t.Parallel()
+	for cookie, want := range map[string]bool{"sid=0123456789abcdef0123": true, "UserID=7; sid=0123456789abcdef0123": false} {
+		d, alive := newDoor(t, redirects, nil), true
+		d.behind(t, route.Spec{Name: "login", Path: "/*", Account: "form:username", Password: "form:password",
+			Success: []string{"status 302", "cookie UserID"}, SignedIn: []string{"never"}}, func(w http.ResponseWriter, r *http.Request) {
+			if alive && r.Method == http.MethodPost {
+				alive = false
+				http.SetCookie(w, &http.Cookie{Name: "UserID", Value: "7"})
+				w.Header().Set("Location", "/home")
+				w.WriteHeader(http.StatusFound)
+			}
+		})
+		o := form("username=alice&password=x")
+		o.path = "/index.php"
+		answer := d.send(t, "198.18.0.7", o, "Cookie", cookie)
+		if device(answer) != want {
+			t.Errorf("%s: a known client: %v (%d)", cookie, !want, answer.StatusCode)
 		}
 	}
 }

@@ -332,7 +332,7 @@ func answered(answer *http.Response) error {
 	case v.route.Blank(v.proof.offer), v.route.Echoes(v.in, v.sent.Body), v.route.Continues(v.in, v.sent.Body),
 		!v.proves(answer): // it may have been checked
 		outcome = guard.Failed
-		if v.proof.polled && v.staysFree() {
+		if v.proof.another && v.staysFree() {
 			outcome = guard.Withdrawn
 		}
 	case !v.route.SecondFactor():

@@ -22,8 +22,9 @@ type proof struct {
 	// asksCode: the app asks for a code now, so the visitor is not signed in yet.
 	asksCode bool
 	note     string // why the proof failed, for the audit log
-	// polled: a page may have polled, or a magic link may have signed in another account. The attempt makes no client known.
-	polled bool
+	// another: a page that polled, a magic link, or a form that renewed the session may have caused the success. The attempt
+	// makes no client known.
+	another bool
 }
 
 // proves reports whether the password caused the success. Meanwhile no other account may have signed in with the
@@ -55,10 +56,16 @@ func (v *visit) proves(answer *http.Response) bool {
 		p.note = "answered as a success, but another account may have signed in with the same cookie at the same time"
 		return false
 	}
-	if p.polled = p.rival != nil && v.proxy.rivals.polled(p.rival); p.polled {
+	switch {
+	case p.rival != nil && v.proxy.rivals.polled(p.rival):
 		p.note = "answered as a success, but the app has redirected another request with the same cookie at the same time"
+	case v.route.MayRenew(v.in):
+		p.note = "answered as a success, but it may have renewed the client's own session, whose cookie it had"
+	default:
+		return true
 	}
-	return !p.polled
+	p.another = true
+	return false
 }
 
 // plain returns the client's request without what the app must not believe.
