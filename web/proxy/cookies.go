@@ -21,9 +21,25 @@ type cookie struct {
 	set, long   bool // by the app; one value of this name may identify a session
 }
 
-// mayBeSession reports whether the value is long enough, unless the app has set a longer one of its name: PHP takes any
-// identifier that the client has made up.
-func (c cookie) mayBeSession() bool { return c.long || len(c.value) >= shortestPass }
+// mayBeSession reports whether the value, or one that the app has set under its name, may identify a session: PHP takes
+// any identifier that the client has made up.
+func (c cookie) mayBeSession() bool { return c.long || mayIdentify(c.value) }
+
+// mayIdentify reports whether a value is long or mixed enough to identify a session. Themes, time zones and sizes of
+// screens are not: users who share one would share a session.
+func mayIdentify(value string) bool {
+	letters, digits := 0, 0
+	for _, c := range value {
+		switch {
+		case unicode.IsDigit(c):
+			digits++
+		case unicode.IsLetter(c):
+			letters++
+		}
+	}
+	mixed := letters > 1 && digits > 1 || digits == len(value)
+	return len(value) >= 8 && mixed || len(value) >= 16 && !strings.Contains(value, "/")
+}
 
 // shared reports whether the app has set the value for several clients, such as the name of a server.
 func (r *Rivals) shared(c cookie) bool {

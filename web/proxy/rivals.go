@@ -26,7 +26,7 @@ type Rivals struct {
 	node string // of this process
 
 	mu      sync.Mutex
-	names   map[string]bool // of the cookies that the app sets; true: it has set a value long enough for a session
+	names   map[string]bool // of the cookies that the app sets; true: it has set a value that may identify a session
 	known   bool            // one of them may identify a session
 	session map[uint64][]*rival
 	// underWay is the attempts that the app is checking, by the key of their session in the notes.
@@ -63,12 +63,11 @@ const (
 	mostCookies = 256               // to compare, of a request; browsers keep fewer
 	mostNames   = 100 * mostCookies // that are stored, of the apps of all realms
 	mostLearned = 1000              // that are stored for other processes
-	shortestID  = 20                // characters of an identifier that an app sets
 )
 
 // sets records the names of the app's cookies. Cookies of scripts, such as a consent, have one value for everyone and
 // identify no session. An app sets no session cookie for a client that has one. So all cookies are compared until one
-// is set that may identify a session: a language does not.
+// is set that may identify a session.
 func (r *Rivals) sets(cookies []string) {
 	if len(cookies) == 0 {
 		return
@@ -78,9 +77,10 @@ func (r *Rivals) sets(cookies []string) {
 	for _, line := range cookies {
 		pair, _, _ := strings.Cut(line, ";")
 		name, value, _ := strings.Cut(pair, "=")
-		r.known = r.known || len(value) >= shortestID
+		identifies := mayIdentify(value)
+		r.known = r.known || identifies
 		if name = route.CookieName(name); len(r.names) < mostNames {
-			r.names[name] = r.names[name] || len(value) >= shortestPass
+			r.names[name] = r.names[name] || identifies
 		}
 	}
 }

@@ -125,6 +125,27 @@ func TestRivalsAreBounded(t *testing.T) {
 	}
 }
 
+// Users who share a theme, a time zone, a consent or a size of the screen share no session, whatever sets the cookie.
+func TestUsersWithEqualPreferencesShareNoSession(t *testing.T) {
+	t.Parallel()
+	for _, own := range []string{"sid=k3j9x0a2b1", "sid=123456789012", "sid=Zr8qLw2mXc5vBn7kPt3y"} {
+		r := NewRivals()
+		r.sets([]string{own, "theme=darkmode"})
+		const same = "; theme=darkmode; consent=yes; timezone=America/New_York; screen=1920x1080"
+		for _, everyName := range []bool{false, true} {
+			if shared, err := r.sessions([]string{same}, new(url.URL), everyName); len(shared) > 0 || err != nil {
+				t.Errorf("%v, %v", shared, err)
+			}
+		}
+		alice, _ := r.enter("alice", []string{own + same}, new(url.URL))
+		bob, _ := r.enter("bob", []string{"sid=another0session1" + same}, new(url.URL))
+		mallory, _ := r.enter("mallory", []string{own + same}, new(url.URL))
+		if rivals := r.others(alice); !slices.Equal(rivals, []*rival{mallory}) {
+			t.Errorf("%s: alice has rivals: %v, bob among them: %v", own, len(rivals), slices.Contains(rivals, bob))
+		}
+	}
+}
+
 // Realms by path share one app and its sessions.
 func TestRivalsAreSeenInEveryRealm(t *testing.T) {
 	t.Parallel()

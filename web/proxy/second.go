@@ -36,7 +36,6 @@ const (
 	mostGiven    = 10_000
 	passLife     = 12 * time.Hour
 	mostAccounts = 4 // of a session
-	shortestPass = 8 // characters of a value that may identify a session: a language does not
 )
 
 // A session is a reading of a cookie that may identify one.
@@ -68,7 +67,7 @@ func (r *Rivals) sessions(cookies []string, at *url.URL, everyName bool) (all []
 func (r *Rivals) shortAreSet(part string) bool {
 	all, err := r.values([]string{part}, new(url.URL), true, mostCookies)
 	return err == nil && !slices.ContainsFunc(all, func(c cookie) bool {
-		return !c.set && len(c.value) < shortestPass && !strings.Contains(c.name, "authguard_")
+		return !c.set && !mayIdentify(c.value) && !strings.Contains(c.name, "authguard_")
 	})
 }
 
