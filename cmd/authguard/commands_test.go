@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"authguard/internal/config"
@@ -254,6 +255,14 @@ func TestImportSaysWhichLinesAreBad(t *testing.T) {
 	}
 	if got := from("127.0.4.1").login(t, s, "bob", rightPassword); got.status != 200 {
 		t.Errorf("an imported account: %d", got.status)
+	}
+	pipe := filepath.Join(s.dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = os.WriteFile(pipe, []byte("username,password\ncid,correct horse\n"), 0o600) }()
+	if out := s.must("user", "import", pipe, "--format", "csv"); !strings.Contains(out, "1 accounts imported") {
+		t.Errorf("imported from a pipe: %s", out)
 	}
 }
 

@@ -220,7 +220,15 @@ func (c userImportCmd) Run(g *globals) error {
 	if err != nil {
 		return err
 	}
-	if info.Size() == 0 {
+	size, body := info.Size(), io.Reader(file)
+	if !info.Mode().IsRegular() { // a pipe has no size
+		all, err := io.ReadAll(file)
+		if err != nil {
+			return err
+		}
+		size, body = int64(len(all)), bytes.NewReader(all)
+	}
+	if size == 0 {
 		return fmt.Errorf("%s is empty: no account was imported", c.File)
 	}
 	client, err := g.client()
@@ -234,8 +242,8 @@ func (c userImportCmd) Run(g *globals) error {
 			format = "csv"
 		}
 	}
-	query := c.query("format", format, "size", fmt.Sprint(info.Size()), "reason", c.Reason)
-	response, err := client.send(http.MethodPost, "/api/users/import", query, "application/octet-stream", file)
+	query := c.query("format", format, "size", fmt.Sprint(size), "reason", c.Reason)
+	response, err := client.send(http.MethodPost, "/api/users/import", query, "application/octet-stream", body)
 	if err != nil {
 		return err
 	}
