@@ -4,7 +4,11 @@ package main
 
 import (
 	"fmt"
+	"html"
+	"maps"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -58,6 +62,34 @@ func TestAppsARenewedSessionProvesNoPassword(t *testing.T) {
 				t.Errorf("%d successes are recorded:\n%s", n, s.log)
 			}
 		})
+	}
+}
+
+// mallory changes her own password in a request that also has bob's name. MediaWiki renews her session and ends the old
+// one, so that no repetition of the request succeeds.
+func TestAppsMediaWikiRenewsTheSessionOfItsOwnAccount(t *testing.T) {
+	t.Parallel()
+	a := realApps["MediaWiki"]
+	s, mallory := newServer(t, a.before(t, a.start(t))+noDelay+quiet), from("127.0.0.1")
+	a.sendBy(t, mallory, s.base, a.variants[0], appstest.User, appstest.Password)
+	redistest.Until(t, "mallory's success", func() bool { return successes(s, appstest.User) == 1 })
+	const page = "/index.php?returnto=Main_Page&title=Special:ChangeCredentials/MediaWiki%5CAuth%5CPasswordAuthenticationRequest"
+	fields := url.Values{"wpName": {"bob"}, "wpPassword": {"guess"}, "password": {"another long one"}, "retype": {"another long one"}}
+	for _, one := range regexp.MustCompile(`<input[^>]* type="hidden"[^>]*>`).FindAllString(mallory.get(t, s.base+page).body, -1) {
+		name, value := regexp.MustCompile(`name="([^"]*)"`).FindStringSubmatch(one), regexp.MustCompile(`value="([^"]*)"`).FindStringSubmatch(one)
+		if name != nil && value != nil && name[1] != "title" {
+			fields.Set(name[1], html.UnescapeString(value[1]))
+		}
+	}
+	before := maps.Clone(mallory.jar)
+	got := mallory.send(t, s, "POST", page, fields.Encode(), "Content-Type", formType)
+	if got.status != http.StatusFound || maps.Equal(before, mallory.jar) {
+		t.Fatalf("the password is not changed: %d %v %s", got.status, got.header, got.body)
+	}
+	a.sendBy(t, from("127.59.0.1"), s.base, a.variants[0], "carol", "guess")
+	redistest.Until(t, "carol's failure", func() bool { return strings.Contains(s.log.String(), "account=carol") })
+	if n := successes(s, "bob"); n > 0 || strings.Contains(fmt.Sprint(got.header), "authguard_device") {
+		t.Errorf("%d successes, %v:\n%s", n, got.header, s.log)
 	}
 }
 
