@@ -23,9 +23,9 @@ const Password = "s3cret-of-guarded"
 
 // A Server is one PostgreSQL.
 type Server struct {
-	Port   int
-	folder string
-	as     *syscall.Credential // nil: whoever runs the test
+	address string
+	folder  string
+	as      *syscall.Credential // nil: whoever runs the test
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
@@ -35,7 +35,7 @@ type Server struct {
 // Own starts a server for one test, which may stop and kill it.
 func Own(t testing.TB) *Server {
 	t.Helper()
-	s, err := newServer()
+	s, err := newServer(t)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,8 @@ func Own(t testing.TB) *Server {
 }
 
 // newServer makes the files of a server and starts nothing.
-func newServer() (*Server, error) {
+func newServer(t testing.TB) (*Server, error) {
+	t.Helper()
 	initdb, err := binary("initdb")
 	if err != nil {
 		return nil, err
@@ -56,9 +57,7 @@ func newServer() (*Server, error) {
 	if s.as, err = credential(); err != nil {
 		return nil, err
 	}
-	if s.Port, err = freePort(); err != nil {
-		return nil, err
-	}
+	s.address = redistest.FreeAddress(t)
 	if s.folder, err = os.MkdirTemp("", "postgres"); err != nil {
 		return nil, err
 	}
@@ -125,7 +124,8 @@ func (s *Server) start(t testing.TB) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out, gone := new(bytes.Buffer), make(chan struct{})
-	s.cmd = exec.Command(server, "-D", s.data(), "-p", strconv.Itoa(s.Port), "-c", "listen_addresses=127.0.0.1",
+	_, port, _ := net.SplitHostPort(s.address)
+	s.cmd = exec.Command(server, "-D", s.data(), "-p", port, "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories=", "-c", "fsync=off", "-c", "full_page_writes=off",
 		"-c", "max_connections=400", "-c", "shared_buffers=32MB", "-c", "autovacuum=off", "-c", "log_min_messages=fatal")
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = s.folder, out, out
@@ -157,11 +157,11 @@ func (s *Server) start(t testing.TB) error {
 
 // URL is how to connect to a database as a role that needs no password.
 func (s *Server) URL(database string) string {
-	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.Port, database)
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.address, database)
 }
 
 // Address is where the server listens.
-func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.Port)) }
+func (s *Server) Address() string { return s.address }
 
 // Do runs one statement in a database and fails the test if it fails.
 func (s *Server) Do(t testing.TB, database, statement string) {

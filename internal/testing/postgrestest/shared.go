@@ -54,7 +54,7 @@ func startShared(t testing.TB) {
 	}
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
-	if shared.one, shared.err = newServer(); shared.err == nil {
+	if shared.one, shared.err = newServer(t); shared.err == nil {
 		shared.err = shared.one.start(t)
 	}
 }

@@ -94,10 +94,6 @@ func binary(t testing.TB) string {
 	return path
 }
 
-// taken are ports that this process has handed out: a port is free again in
-// the kernel's eyes until its server listens.
-var taken sync.Map
-
 // FreeAddress is one of 127.0.0.1 whose port is free, and so is the one 10,000 higher, on
 // which a Cluster's nodes talk. Both are below those that the system hands out: there, a
 // connection of another test may take the port before the server listens.
@@ -105,12 +101,33 @@ func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
 		port := 10_000 + rand.IntN(11_000)
-		if _, again := taken.LoadOrStore(port, true); !again && isFree(port) && isFree(port+10_000) {
+		if isFree(port) && isFree(port+10_000) && reserve(port) {
 			return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 		}
 	}
 	t.Fatal("no free port")
 	return ""
+}
+
+// reserved keeps the locks until the process ends.
+var reserved sync.Map
+
+// reserve keeps a port from the tests of this process and of others: it is free in the kernel's eyes until its server
+// listens.
+func reserve(port int) bool {
+	const folder = "/tmp/authguard-ports"
+	_ = os.Mkdir(folder, 0o777)
+	_ = os.Chmod(folder, 0o777|os.ModeSticky)
+	f, err := os.OpenFile(filepath.Join(folder, strconv.Itoa(port)), os.O_CREATE|os.O_RDONLY, 0o644)
+	if err != nil {
+		return false
+	}
+	if err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return false
+	}
+	reserved.Store(port, f)
+	return true
 }
 
 func isFree(port int) bool {
