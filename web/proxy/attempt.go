@@ -347,6 +347,9 @@ func answered(answer *http.Response) error {
 	}
 	v.settle(outcome)
 	v.judged()
+	if outcome == guard.Succeeded {
+		v.proxy.rivals.signsIn(v.in, answer)
+	}
 	if outcome == guard.Succeeded && !v.shared(answer) {
 		for _, d := range v.attempts {
 			device, tag, ttl := v.guard.Device(d.Ticket)

@@ -29,6 +29,7 @@ func (c cookie) mayBeSession() bool { return c.long || mayIdentify(c.value) }
 // screens are not: users who share one would share a session.
 func mayIdentify(value string) bool {
 	letters, digits := 0, 0
+	value = plain(value)
 	for _, c := range value {
 		switch {
 		case unicode.IsDigit(c):
@@ -86,7 +87,7 @@ func (r *Rivals) values(cookies []string, at *url.URL, every bool, most int) (al
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	every = every || !r.known || len(r.names) == mostNames
+	every = every || !r.known && !r.cookieless || len(r.names) == mostNames
 	here := len(parts)
 	for i, text := range inURL {
 		add(text, -1-i)

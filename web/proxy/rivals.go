@@ -25,10 +25,12 @@ type Rivals struct {
 	seed maphash.Seed
 	node string // of this process
 
-	mu      sync.Mutex
-	names   map[string]bool // of the cookies that the app sets; true: it has set a value that may identify a session
-	known   bool            // one of them may identify a session
-	session map[uint64][]*rival
+	mu    sync.Mutex
+	names map[string]bool // of the cookies that the app sets; true: it has set a value that may identify a session
+	known bool            // one of them may identify a session
+	// cookieless: the app has set no cookie for a client without cookies that signed in. Its sessions are no cookies.
+	cookieless bool
+	session    map[uint64][]*rival
 	// underWay is the attempts that the app is checking, by the key of their session in the notes.
 	underWay map[uint64][]*rival
 	passes   *lru.Cache[uint64, passed]   // by the key of the session
@@ -67,7 +69,7 @@ const (
 
 // sets records the names of the app's cookies. Cookies of scripts, such as a consent, have one value for everyone and
 // identify no session. An app sets no session cookie for a client that has one. So all cookies are compared until one
-// is set that may identify a session.
+// is set that may identify a session, or the app has shown that it sets none (cookieless).
 func (r *Rivals) sets(cookies []string) {
 	if len(cookies) == 0 {
 		return
@@ -83,6 +85,16 @@ func (r *Rivals) sets(cookies []string) {
 			r.names[name] = r.names[name] || identifies
 		}
 	}
+}
+
+// signsIn notes how the app answered a success.
+func (r *Rivals) signsIn(in *http.Request, answer *http.Response) {
+	if len(in.Header["Cookie"]) > 0 || len(answer.Header["Set-Cookie"]) > 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cookieless = true
 }
 
 // Learn adds names of the app's cookies that earlier processes and other nodes have seen: a session may be older than
