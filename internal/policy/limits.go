@@ -120,7 +120,8 @@ func (l LimitSet) Monitors() bool {
 // View returns the limits in force and their effects.
 func (l *Limits) View(ctx context.Context) (p View, err error) {
 	now, written, overrides := l.Now(), l.Written(), l.overrides()
-	in, mode, _ := written.With(written.Enforceable(overrides))
+	inForce := written.Enforceable(overrides)
+	in, mode, _ := written.With(inForce)
 	day, err := l.Effects.LastDay(ctx, l.Realm)
 	if err != nil {
 		return p, err
@@ -132,8 +133,8 @@ func (l *Limits) View(ctx context.Context) (p View, err error) {
 	}
 	for _, name := range in.LimitSets() {
 		set := LimitSet{Name: name, Limits: limitsIn(in, mode, name)}
-		if i := slices.IndexFunc(overrides, func(w Override) bool { return w.LimitSet == name }); i >= 0 {
-			set.Override = &overrides[i]
+		if i := slices.IndexFunc(inForce, func(w Override) bool { return w.LimitSet == name }); i >= 0 {
+			set.Override = &inForce[i]
 		}
 		if counted := written.Policy.Counted(name); counted != nil {
 			set.Configured = config.FormatLimits(*counted)

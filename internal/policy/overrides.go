@@ -90,15 +90,20 @@ func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, e
 	return p, mode, p.Validate()
 }
 
-// Enforceable drops single subjects' enforcing overrides, and other limits, if a changed configuration makes them
-// invalid.
+// Enforceable drops the overrides that a changed configuration makes invalid: single subjects' enforcing ones, and other
+// limits. The others stay in force.
 func (w Written) Enforceable(overrides []Override) []Override {
 	if _, _, err := w.With(overrides); err == nil {
 		return overrides
 	}
-	return slices.DeleteFunc(slices.Clone(overrides), func(w Override) bool {
-		return (w.Enforce || w.Limits != "") && w.LimitSet != Whole
-	})
+	may := func(one Override) bool { return (one.Enforce || one.Limits != "") && one.LimitSet != Whole }
+	valid := slices.DeleteFunc(slices.Clone(overrides), may)
+	for _, one := range overrides {
+		if _, _, err := w.With(append(slices.Clip(valid), one)); may(one) && err == nil {
+			valid = append(valid, one)
+		}
+	}
+	return valid
 }
 
 // Inherited drops other limits for sets whose limits in the route's policy are not the site's.

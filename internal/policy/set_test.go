@@ -120,8 +120,9 @@ func TestOtherLimitsChangeNothingElse(t *testing.T) {
 		t.Errorf("%+v", left)
 	}
 	// Overrides that a changed configuration makes invalid are not in force.
-	bad := []policy.Override{{LimitSet: "pair", Limits: "5/24h block"}, {LimitSet: "account", Limits: "no"}, {LimitSet: "network"}}
-	if left := configured().Enforceable(bad); len(left) != 1 || left[0].LimitSet != "network" {
+	bad := []policy.Override{{LimitSet: "pair", Limits: "5/24h block"}, {LimitSet: "account", Limits: "no"}, {LimitSet: "network"},
+		{LimitSet: "address", Limits: "2/24h challenge"}}
+	if left := configured().Enforceable(bad); len(left) != 3 || left[0].LimitSet != "network" || left[1].LimitSet != "pair" || left[2].LimitSet != "address" {
 		t.Errorf("%+v", left)
 	}
 }
