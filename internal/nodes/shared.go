@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -19,7 +20,8 @@ import (
 type SharedConfig struct {
 	Config
 	Clock *Clock
-	// File keeps the number of nodes: a node that starts while Redis is unavailable must not assume that it is alone.
+	// File keeps the number of nodes, since a node that starts while Redis is unavailable must not assume that it is alone,
+	// and what identifies Redis's data, which may be lost while no node runs.
 	File string
 	// OnEmptied is called when Redis has lost its data, with how often since the start; at most once in 10 minutes.
 	OnEmptied func(times int64)
@@ -40,12 +42,16 @@ type Shared struct {
 
 	met    atomic.Bool  // Redis has answered
 	before atomic.Int64 // number of nodes in the file
+	saved  string       // the file, as last written
 }
 
 // Open connects the node to the others. An unavailable Redis is no error: the node starts with its local store.
 func Open(ctx context.Context, c SharedConfig) (s *Shared, err error) {
 	s = &Shared{config: c}
-	s.before.Store(readNodes(c.File))
+	text, _ := os.ReadFile(c.File)
+	n, seen, _ := strings.Cut(string(text), "\n")
+	s.before.Store(parseNodes(n))
+	c.Redis.Seen = seen
 	c.Clock.Sources = append([]TimeSource{{Name: "Redis", Ask: func(ctx context.Context) (time.Time, error) {
 		return c.Client.Time(ctx).Result()
 	}}}, c.Clock.Sources...)
@@ -132,28 +138,29 @@ func (s *Shared) Nodes() int {
 	return s.mode.Nodes()
 }
 
-func readNodes(path string) int64 {
-	text, _ := os.ReadFile(path)
-	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+func parseNodes(text string) int64 {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 1 || n > 10_000 {
 		return 1
 	}
 	return n
 }
 
-// Save writes the number of nodes to the file if it has changed.
+// Save writes the file if it has changed. It is not safe for concurrent use.
 func (s *Shared) Save(context.Context) error {
 	n := int64(s.Nodes())
-	if n == s.before.Load() {
+	text := fmt.Sprintf("%d\n%s\n", n, s.Redis().Seen())
+	if text == s.saved {
 		return nil
 	}
 	written := s.config.File + ".new" // a full disk must not truncate the number
-	if err := os.WriteFile(written, []byte(strconv.FormatInt(n, 10)+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(written, []byte(text), 0o600); err != nil {
 		return err
 	}
 	if err := os.Rename(written, s.config.File); err != nil {
 		return err
 	}
+	s.saved = text
 	s.before.Store(n)
 	return nil
 }

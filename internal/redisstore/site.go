@@ -125,10 +125,14 @@ func (s *Store) emptied(lives []*redis.StringCmd) {
 		s.lives[i] = life.Val()
 	}
 	s.name.Store(s.lives[0])
+	s.seen.Store(strings.TrimSpace(strings.Join(s.lives[:], " ")))
 	if lost && s.options.OnEmptied != nil {
 		s.options.OnEmptied()
 	}
 }
+
+// Seen identifies the data that the last Probe has met, for Options.Seen; before the first one, that itself.
+func (s *Store) Seen() string { return s.seen.Load().(string) }
 
 // Sign writes this node's signature, because its cookie keys may be newer. Probe first.
 func (s *Store) Sign(ctx context.Context) error {

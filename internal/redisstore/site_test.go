@@ -45,16 +45,18 @@ func nodesThatCountApartAreRefused(t *testing.T, on redisOf) {
 	}
 }
 
-// Every node notices each loss once, and a node that begins afterwards none.
+// Every node notices each loss once. A node that begins afterwards notices the last one if it knows what an earlier
+// process has seen.
 func emptiedRedisIsNoticed(t *testing.T, on redisOf) {
 	client := on.open(t)
-	var heard [3]int
-	node := func(n int) *redisstore.Store {
-		return on.node(t, redisstore.Options{OnEmptied: func() { heard[n]++ }})
+	var heard [4]int
+	node := func(n int, seen string) *redisstore.Store {
+		return on.node(t, redisstore.Options{Seen: seen, OnEmptied: func() { heard[n]++ }})
 	}
-	nodes := []*redisstore.Store{node(0), node(1)}
+	nodes, seen := []*redisstore.Store{node(0, ""), node(1, "")}, ""
 	for losses := range 4 {
 		if losses > 0 {
+			seen = nodes[0].Seen() + "\n"
 			on.expire(t, client)
 		}
 		for range 3 {
@@ -62,8 +64,11 @@ func emptiedRedisIsNoticed(t *testing.T, on redisOf) {
 				must(t, s.Probe(t.Context()))
 			}
 		}
-		want(t, "losses", heard, [3]int{losses, losses, 0})
+		want(t, "losses", heard, [4]int{losses, losses})
 	}
-	must(t, node(2).Probe(t.Context()))
-	want(t, "losses at the end", heard, [3]int{3, 3, 0})
+	must(t, node(2, "").Probe(t.Context()))
+	for _, before := range []string{seen, nodes[0].Seen()} {
+		must(t, node(3, before).Probe(t.Context()))
+	}
+	want(t, "losses at the end", heard, [4]int{3, 3, 0, 1})
 }

@@ -55,6 +55,8 @@ type Options struct {
 	Refused func() error
 	// OnEmptied, if not nil, is called when Redis has lost its data. It must not block.
 	OnEmptied func()
+	// Seen is Store.Seen of an earlier process, so that a loss before this one's first Probe is noticed. Empty: none.
+	Seen string
 
 	// Sprays are the passwords used for spraying, which Share keeps up to date. Default: the store's
 	// own.
@@ -80,6 +82,7 @@ type Store struct {
 	misses  misses
 	node    string           // names this store in memory.go
 	lives   [probes]string   // of the masters, as last probed
+	seen    atomic.Value     // the same as a text
 	name    atomic.Value     // the first of them
 	now     func() time.Time // this node's clock, for durations only
 }
@@ -124,6 +127,8 @@ func New(client redis.UniversalClient, o Options) (*Store, error) {
 	}
 	s := &Store{client: client, prefix: o.Prefix, limits: o.KnownClients.WithDefaults(), options: o, memory: newMemory(),
 		node: rand.Text(), now: time.Now}
+	copy(s.lives[:], strings.Fields(o.Seen))
+	s.seen.Store(strings.TrimSpace(o.Seen))
 	if o.Clock != nil {
 		s.now = o.Clock
 	}
