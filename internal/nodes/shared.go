@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -43,6 +44,7 @@ type Shared struct {
 	met    atomic.Bool  // Redis has answered
 	before atomic.Int64 // number of nodes in the file
 	saved  string       // the file, as last written
+	peak   peak         // of the number of nodes
 }
 
 // Open connects the node to the others. An unavailable Redis is no error: the node starts with its local store.
@@ -56,7 +58,7 @@ func Open(ctx context.Context, c SharedConfig) (s *Shared, err error) {
 		return c.Client.Time(ctx).Result()
 	}}}, c.Clock.Sources...)
 	c.Clock.Look(ctx) // Redis's time comes first: tickets carry it
-	c.Nodes, c.Redis.OnEmptied = s.Nodes, s.emptied
+	c.Nodes, c.Redis.OnEmptied = s.shares, s.emptied
 	if s.Store, err = New(c.Config); err != nil {
 		return nil, err
 	}
@@ -138,6 +140,27 @@ func (s *Shared) Nodes() int {
 	return s.mode.Nodes()
 }
 
+// shares is the number by which each node divides the limits without Redis.
+func (s *Shared) shares() int { return s.peak.of(s.Nodes(), s.config.Clock.Now()) }
+
+// A peak is the largest number of the last 10 to 20 minutes: nodes that lose Redis one after the other see each other
+// leave, but go on counting.
+type peak struct {
+	mu           sync.Mutex
+	since        time.Time
+	now, earlier int
+}
+
+func (p *peak) of(n int, at time.Time) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at.Sub(p.since) > 10*time.Minute {
+		p.since, p.now, p.earlier = at, 0, p.now
+	}
+	p.now = max(p.now, n)
+	return max(p.now, p.earlier)
+}
+
 func parseNodes(text string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 1 || n > 10_000 {
@@ -148,7 +171,7 @@ func parseNodes(text string) int64 {
 
 // Save writes the file if it has changed. It is not safe for concurrent use.
 func (s *Shared) Save(context.Context) error {
-	n := int64(s.Nodes())
+	n := int64(s.shares())
 	text := fmt.Sprintf("%d\n%s\n", n, s.Redis().Seen())
 	if text == s.saved {
 		return nil
