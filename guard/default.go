@@ -22,8 +22,8 @@ import (
 type Defaults struct {
 	Config
 	// Folder keeps the counters over restarts (R7): they are read from it, written to a journal before a password is
-	// checked, and saved. It is created if it is missing, and belongs to one process. Empty: a restart resets the
-	// counters. Device cookies stay valid without it.
+	// checked, and saved. It is created if it is missing, and belongs to one process, secret and realm. Empty: a restart
+	// resets the counters. Device cookies stay valid without it.
 	Folder string
 	// Background runs until Close, which waits for it: a function must return when its context ends.
 	Background []func(context.Context)
@@ -80,7 +80,10 @@ func (d *Defaults) count(made *background) (err error) {
 		}
 		return nil
 	}
-	counters, err := failures.NewMemory(failures.Config{Retain: d.Policy.Retain(), PendingFor: d.Policy.CheckTimeout})
+	counters, err := failures.NewMemory(failures.Config{
+		Retain: d.Policy.Retain(), PendingFor: d.Policy.CheckTimeout,
+		Owner: failures.Key(seal.MAC(d.Secret, "authguard: whose saved counters these are: "+d.Realm)),
+	})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package guard_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -152,6 +153,13 @@ func TestR7TheFolderOfADefaultGuardForgetsNothing(t *testing.T) {
 	first.Close()
 	if d := try(t, newDefault(t, in), at("203.0.113.9"), true); d.Action != guard.Challenge {
 		t.Errorf("after Close: %v", d.Action)
+	}
+	for name, other := range map[string]func(*guard.Defaults){
+		"secret": func(d *guard.Defaults) { d.Secret = []byte("another secret of a start") }, "realm": func(d *guard.Defaults) { d.Realm = "b" },
+	} {
+		if _, err := guard.Default(secret, in, other); !errors.Is(err, failures.ErrOtherOwner) {
+			t.Errorf("another %s: %v", name, err)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(copied, "counters"), []byte("damaged"), 0o600); err != nil {
 		t.Fatal(err)
