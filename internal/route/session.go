@@ -134,7 +134,12 @@ func (r *Route) Blank(offer Offer) bool {
 // Renews reports whether a success may only renew a session: the client has the cookie that signals a success, and the
 // app checks every password, or reads the Authorization header only without a session (DokuWiki).
 func (r *Route) Renews(req *http.Request) bool {
-	return (r.signedIn.never || r.Basic()) && slices.ContainsFunc(r.rule.success, func(c condition) bool {
+	return (r.signedIn.never || r.Basic()) && r.hasSuccess(req)
+}
+
+// hasSuccess reports whether the client already has the cookie that signals a success.
+func (r *Route) hasSuccess(req *http.Request) bool {
+	return slices.ContainsFunc(r.rule.success, func(c condition) bool {
 		return c.what == "cookie" && slices.ContainsFunc(cookies(req),
 			func(one field) bool { return c.folded.MatchString(CookieName(one.name)) })
 	})
@@ -238,7 +243,9 @@ var (
 )
 
 // MayRenew reports whether another form in the route's folder may have renewed the client's own session.
-func (r *Route) MayRenew(req *http.Request) bool { return r.path.folder && r.Renews(req) }
+func (r *Route) MayRenew(req *http.Request) bool {
+	return r.path.folder && (r.Renews(req) || r.second && r.hasSuccess(req))
+}
 
 // mayChange reports whether another password or account in the request might make an account or change a password.
 func (q question) mayChange() bool {

@@ -286,13 +286,18 @@ func TestARenewedCookieInAnotherSpelling(t *testing.T) {
 	}
 	req := httptest.NewRequest(http.MethodGet, "/", nil)
 	req.Header.Set("Cookie", "DW1=x")
-	for account, want := range map[string]bool{"basic": true, "form:u": false} { // DokuWiki reads the header only without a session
-		s := Spec{Name: "login", Path: "/*", Account: account, Success: []string{"cookie DW*"}}
-		if account != "basic" {
-			s.Password = "form:p"
-		}
-		if r, err = Compile(s); err != nil || r.MayRenew(req) != want {
-			t.Errorf("%s: %v, not %v", account, err, want)
+	for name, c := range map[string]struct {
+		Spec
+		want bool
+	}{
+		"basic":      {Spec{Account: "basic"}, true}, // DokuWiki reads the header only without a session
+		"a form":     {Spec{Account: "form:u", Password: "form:p"}, false},
+		"its code":   {Spec{Kind: "second-factor", Password: "form:p"}, true},
+		"not signed": {Spec{Account: "form:u", Password: "form:p", SignedIn: []string{"never"}}, true},
+	} {
+		c.Name, c.Path, c.Success = "login", "/*", []string{"cookie DW*"}
+		if r, err = Compile(c.Spec); err != nil || r.MayRenew(req) != c.want {
+			t.Errorf("%s: %v, not %v", name, err, c.want)
 		}
 	}
 }
