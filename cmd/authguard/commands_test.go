@@ -304,6 +304,7 @@ func TestR14AnotherHashInTheHtpasswdFileEndsKnownPlaces(t *testing.T) {
 		if err := os.WriteFile(file, []byte("alice:"+hash+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		settled(t, file)
 	}
 	write(rightPassword)
 	s := newServer(t, "accounts: {source: htpasswd, htpasswd: "+file+"}\n")

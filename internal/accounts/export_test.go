@@ -16,3 +16,6 @@ func PublicOf(s Source, c PublicConfig) *Public { return &Public{Source: s, conf
 
 // LookingUp is how many clients look names up.
 func (p *Public) LookingUp() int { return len(p.lookUps.of) }
+
+// Settle makes changed files be read from this age on.
+func (h *HtpasswdSource) Settle(age time.Duration) { h.settled = age }

@@ -15,11 +15,15 @@ import (
 )
 
 // HtpasswdSource is a Source over an Apache htpasswd file. Each lookup checks the file's time and size, and rereads a
-// changed file. An invalid file is logged once, and the last valid content stays in use. It is safe for concurrent use.
+// file that changed at least half a second ago. An invalid file is logged once, and the last valid content stays in use. It is safe for concurrent use.
 type HtpasswdSource struct {
 	path      string
 	normalise func(string) (string, error)
 	log       *slog.Logger
+
+	// settled is the age from which a changed file is read: htpasswd empties it and writes it line by line, and an account
+	// that is missing meanwhile would lose its known clients.
+	settled time.Duration
 
 	mu       sync.Mutex
 	changed  func(names []string)
@@ -38,7 +42,7 @@ type stamp struct {
 // NewHtpasswdSource reads the file. Only here an invalid file is an error (*ImportError for bad lines). normalise is
 // package guard's.
 func NewHtpasswdSource(path string, normalise func(string) (string, error), log *slog.Logger) (*HtpasswdSource, error) {
-	h := &HtpasswdSource{path: path, normalise: normalise, log: log}
+	h := &HtpasswdSource{path: path, normalise: normalise, log: log, settled: 500 * time.Millisecond}
 	h.refresh()
 	return h, h.broken
 }
@@ -93,8 +97,8 @@ func (h *HtpasswdSource) refresh() {
 		h.fail(stamp{}, err)
 		return
 	}
-	now := stamp{info.ModTime(), info.Size()}
-	if now == h.seen {
+	now, age := stamp{info.ModTime(), info.Size()}, time.Since(info.ModTime())
+	if now == h.seen || h.accounts != nil && age >= 0 && age < h.settled {
 		return
 	}
 	people, err := h.read()

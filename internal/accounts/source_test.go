@@ -157,6 +157,9 @@ func TestAnHtpasswdFileIsReadAgainWhenItChanges(t *testing.T) {
 	}
 	changed := make(chan []string, 10)
 	source.OnChange(func(names []string) { changed <- names })
+	source.Settle(time.Hour)
+	write(t, path, "", time.Now()) // as htpasswd begins
+	mustFind(t, source, "ann")
 	write(t, path, "bob:"+h+"\n", noon.Add(time.Second))
 	mustFind(t, source, "bob")
 	wantUnknown(t, source, "ann")
