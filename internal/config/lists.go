@@ -25,12 +25,14 @@ func (c Config) Sources() (all []lists.Source) {
 	for _, r := range c.Realms {
 		named = append(named, r.Lists...)
 	}
-	seen := map[string]bool{}
+	at := map[string]int{}
 	for _, l := range named {
-		if !seen[l.Name] {
+		i, seen := at[l.Name]
+		if !seen {
+			i, at[l.Name] = len(all), len(all)
 			all = append(all, l.source())
 		}
-		seen[l.Name] = true
+		all[i].Actions += string(l.Action) + " "
 	}
 	return all
 }
@@ -64,6 +66,7 @@ func (l *loader) lists() {
 func (l *loader) listsOfRealms() {
 	first := map[string]lists.Source{}
 	for _, s := range l.loaded.Config.Sources() {
+		s.Actions = ""
 		first[s.Name] = s
 	}
 	for i, r := range l.loaded.Config.Realms {

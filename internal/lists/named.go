@@ -32,6 +32,8 @@ type Source struct {
 	Name   string
 	File   string
 	Layout Layout
+	// Actions are what the realms do with it. With the same ones, an unusable new file leaves the previous list in force.
+	Actions string
 }
 
 // A State is the state of an IP list.
@@ -86,8 +88,11 @@ func (f *Files) Configure(sources []Source) {
 		one := &file{Source: s, state: State{Name: s.Name, File: s.File, Format: s.Layout.Format, Problems: []LineProblem{},
 			Private: []netip.Prefix{}}}
 		for _, old := range before {
-			if old.Source == s {
+			switch {
+			case old.Source == s:
 				one = old
+			case old.Name == s.Name && old.Actions == s.Actions:
+				one.ranges, one.state.Ranges, one.state.Private = old.ranges, old.state.Ranges, old.state.Private
 			}
 		}
 		f.files = append(f.files, one)

@@ -85,6 +85,21 @@ func TestANamedListFollowsItsFile(t *testing.T) {
 	}
 }
 
+// A reload names another file, which cannot be used. With another action, the old ranges would be allowed, say.
+func TestAWrongPathLeavesTheListInForce(t *testing.T) {
+	t.Parallel()
+	for actions, want := range map[string]bool{"": true, "allow ": false} {
+		l := newTor(t, "192.0.2.0/24\n")
+		l.Configure([]lists.Source{{Name: "tor", File: l.path + ".missing", Layout: lists.Layout{Format: lists.Plain}, Actions: actions}})
+		if s := l.States()[0]; l.has("192.0.2.7") != want || s.Kept == "" || (s.Ranges == 1) != want {
+			t.Errorf("%q: in force %v, %+v", actions, !want, s)
+		}
+		if l.ask(); !l.has("192.0.2.7") {
+			t.Error("the first file is not in force")
+		}
+	}
+}
+
 func TestAFileThatCannotBeUsedChangesNothing(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder
