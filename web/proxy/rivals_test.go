@@ -258,7 +258,7 @@ func TestNotesOfSessions(t *testing.T) {
 	} else if r.tries(login, login.accounts, []session{other}); accounts(other) != "[alice ALICE] true" {
 		t.Errorf("ALICE beside alice: %s", accounts(other))
 	}
-	r.gives([]session{servers})
+	r.gives([]session{servers, servers}) // twice in one response
 	if got := accounts(servers); got != "[alice] true" {
 		t.Errorf("given once: %s", got)
 	}

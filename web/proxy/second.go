@@ -162,8 +162,10 @@ func (r *Rivals) noteOf(one session, now time.Time) (note passed, known bool) {
 func (r *Rivals) gives(set []session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, one := range set {
-		r.given.Add(one.key, r.given.Contains(one.key))
+	for i, one := range set {
+		if !slices.ContainsFunc(set[:i], func(before session) bool { return before.key == one.key }) { // set twice at once
+			r.given.Add(one.key, r.given.Contains(one.key))
+		}
 	}
 }
 
