@@ -119,16 +119,16 @@ func (l LimitSet) Monitors() bool {
 
 // View returns the limits in force and their effects.
 func (l *Limits) View(ctx context.Context) (p View, err error) {
-	now, written, overrides := l.Now(), l.Written(), l.overrides()
-	inForce := written.Enforceable(overrides)
+	now, written := l.Now(), l.Written()
+	inForce := written.Enforceable(l.overrides())
 	in, mode, _ := written.With(inForce)
 	day, err := l.Effects.LastDay(ctx, l.Realm)
 	if err != nil {
 		return p, err
 	}
 	p = View{
-		Now: now, Enforce: written.Enforced(overrides), Written: written.Enforce, Overrides: append([]Override{},
-			overrides...), Monitored: []string{},
+		Now: now, Enforce: written.Enforced(inForce), Written: written.Enforce,
+		Overrides: append([]Override{}, inForce...), Monitored: []string{},
 		Mode: l.Mode.State(), Numbers: ModeNumbers{mode.ThresholdMultiplier, mode.ThresholdMin, mode.ThresholdMax},
 	}
 	for _, name := range in.LimitSets() {

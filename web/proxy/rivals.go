@@ -98,10 +98,14 @@ func (r *Rivals) signsIn(in *http.Request, answer *http.Response) {
 }
 
 // Learn adds names of the app's cookies that earlier processes and other nodes have seen: a session may be older than
-// this process. Those of sessions end with =. It returns those that only this process has seen, of mostLearned at most.
+// this process. Those of sessions end with =; noCookies stands for cookieless. It returns those that only this process
+// has seen, of mostLearned at most.
 func (r *Rivals) Learn(names []string) (own []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.cookieless && !slices.Contains(names, noCookies) {
+		own = append(own, noCookies)
+	}
 	for name, long := range r.names {
 		if long {
 			name += "="
@@ -111,11 +115,17 @@ func (r *Rivals) Learn(names []string) (own []string) {
 		}
 	}
 	for _, name := range names {
+		if name == noCookies {
+			r.cookieless = true
+			continue
+		}
 		name, long := strings.CutSuffix(name, "=")
 		r.names[name], r.known = r.names[name] || long, r.known || long
 	}
 	return own
 }
+
+const noCookies = " " // no cookie has this name
 
 // manyCookies is the error for a request that may hide its session among others.
 var manyCookies = &route.Refusal{Status: http.StatusBadRequest, Text: "Send fewer cookies."}
