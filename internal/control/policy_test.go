@@ -44,6 +44,25 @@ func (d *desk) observe() {
 	d.effects.Handle(all)
 }
 
+// A changed configuration has made the second one invalid.
+func TestOnlyOverridesInForceAreShown(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t, databasetest.SQLite(t))
+	for limitSet, limits := range map[string]string{"account": "2/24h challenge, 10/24h block", "address": "none"} {
+		if err := d.Limits.Table.Set(t.Context(), guard.DefaultRealm, policy.Override{LimitSet: limitSet, Limits: limits, Since: d.w.Clock.Now()}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := d.Limits.Read(t.Context())
+	p, failed := d.Limits.View(t.Context())
+	if err != nil || failed != nil || len(p.Overrides) != 1 || p.Overrides[0].LimitSet != "account" {
+		t.Errorf("%+v, %v, %v", p.Overrides, err, failed)
+	}
+	if d.limit(t, "account", "2/24h challenge").Source != policy.SourceOverride || d.limit(t, "address", "10/1m challenge").Source == policy.SourceOverride {
+		t.Error("what is in force has another source")
+	}
+}
+
 func TestWhatEachLimitDidIsCountedExactlyOverNodesAndARestart(t *testing.T) {
 	t.Parallel()
 	databasetest.EachKind(t, func(t *testing.T, open databasetest.Open) {
