@@ -216,19 +216,8 @@ func (c userImportCmd) Run(g *globals) error {
 		return err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return err
-	}
-	size, body := info.Size(), io.Reader(file)
-	if !info.Mode().IsRegular() { // a pipe has no size
-		all, err := io.ReadAll(file)
-		if err != nil {
-			return err
-		}
-		size, body = int64(len(all)), bytes.NewReader(all)
-	}
-	if size == 0 {
+	body := bufio.NewReader(file)
+	if _, err := body.Peek(1); errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s is empty: no account was imported", c.File)
 	}
 	client, err := g.client()
@@ -242,7 +231,10 @@ func (c userImportCmd) Run(g *globals) error {
 			format = "csv"
 		}
 	}
-	query := c.query("format", format, "size", fmt.Sprint(size), "reason", c.Reason)
+	query := c.query("format", format, "reason", c.Reason)
+	if info, err := file.Stat(); err == nil && info.Size() > 0 { // a pipe has no size
+		query.Set("size", fmt.Sprint(info.Size()))
+	}
 	response, err := client.send(http.MethodPost, "/api/users/import", query, "application/octet-stream", body)
 	if err != nil {
 		return err

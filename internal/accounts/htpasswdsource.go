@@ -15,14 +15,15 @@ import (
 )
 
 // HtpasswdSource is a Source over an Apache htpasswd file. Each lookup checks the file's time and size, and rereads a
-// file that changed at least half a second ago. An invalid file is logged once, and the last valid content stays in use. It is safe for concurrent use.
+// file that changed at least half a second ago. An invalid file is logged once, and the last valid content stays in
+// use. It is safe for concurrent use.
 type HtpasswdSource struct {
 	path      string
 	normalise func(string) (string, error)
 	log       *slog.Logger
 
-	// settled is the age from which a changed file is read: htpasswd empties it and writes it line by line, and an account
-	// that is missing meanwhile would lose its known clients.
+	// settled is how old a change must be. htpasswd empties the file and writes it line by line: an account that is
+	// missing meanwhile would lose its known clients.
 	settled time.Duration
 
 	mu       sync.Mutex

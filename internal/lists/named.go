@@ -32,7 +32,8 @@ type Source struct {
 	Name   string
 	File   string
 	Layout Layout
-	// Actions are what the realms do with it. With the same ones, an unusable new file leaves the previous list in force.
+	// Actions are the list's actions in all realms. If they are unchanged, an unusable new file leaves the previous list
+	// in force.
 	Actions string
 }
 

@@ -21,8 +21,8 @@ import (
 type SharedConfig struct {
 	Config
 	Clock *Clock
-	// File keeps the number of nodes, since a node that starts while Redis is unavailable must not assume that it is alone,
-	// and what identifies Redis's data, which may be lost while no node runs.
+	// File keeps the number of nodes, because a node that starts while Redis is unavailable must not assume that it is
+	// alone, and Store.Seen, because Redis may lose its data while no node runs.
 	File string
 	// OnEmptied is called when Redis has lost its data, with how often since the start; at most once in 10 minutes.
 	OnEmptied func(times int64)
@@ -53,7 +53,7 @@ func Open(ctx context.Context, c SharedConfig) (s *Shared, err error) {
 	text, _ := os.ReadFile(c.File)
 	n, seen, _ := strings.Cut(string(text), "\n")
 	s.before.Store(parseNodes(n))
-	c.Redis.Seen = seen
+	c.Redis.Seen, s.saved = seen, string(text)
 	c.Clock.Sources = append([]TimeSource{{Name: "Redis", Ask: func(ctx context.Context) (time.Time, error) {
 		return c.Client.Time(ctx).Result()
 	}}}, c.Clock.Sources...)
@@ -143,8 +143,8 @@ func (s *Shared) Nodes() int {
 // shares is the number by which each node divides the limits without Redis.
 func (s *Shared) shares() int { return s.peak.of(s.Nodes(), s.config.Clock.Now()) }
 
-// A peak is the largest number of the last 10 to 20 minutes: nodes that lose Redis one after the other see each other
-// leave, but go on counting.
+// A peak is the largest number of the last 10 to 20 minutes. Nodes that lose Redis one after the other disappear from
+// each other's view, but continue to count.
 type peak struct {
 	mu           sync.Mutex
 	since        time.Time

@@ -90,8 +90,8 @@ func (w Written) With(overrides []Override) (guard.Policy, captchamode.Config, e
 	return p, mode, p.Validate()
 }
 
-// Enforceable drops the overrides that a changed configuration makes invalid: single subjects' enforcing ones, and other
-// limits. The others stay in force.
+// Enforceable drops the overrides that a changed configuration makes invalid: of single subjects, those that enforce or
+// set other limits. The rest stay in force.
 func (w Written) Enforceable(overrides []Override) []Override {
 	if _, _, err := w.With(overrides); err == nil {
 		return overrides

@@ -177,7 +177,7 @@ func (l *Limits) EnactNow() error {
 		wrong = err.Error()
 	}
 	if wrong != "" && wrong != l.told {
-		l.Log.Error("an override of the limits cannot be applied; the configured value is in force in its place", "error", err)
+		l.Log.Error("an override of the limits is invalid; the configured value is in force instead", "error", err)
 	}
 	l.told = wrong
 	return l.Enact(written.Enforceable(overrides))

@@ -131,7 +131,7 @@ func (s *Store) emptied(lives []*redis.StringCmd) {
 	}
 }
 
-// Seen identifies the data that the last Probe has met, for Options.Seen; before the first one, that itself.
+// Seen identifies the data that the last Probe found. Before the first Probe, it returns Options.Seen.
 func (s *Store) Seen() string { return s.seen.Load().(string) }
 
 // Sign writes this node's signature, because its cookie keys may be newer. Probe first.

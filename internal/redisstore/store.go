@@ -55,7 +55,7 @@ type Options struct {
 	Refused func() error
 	// OnEmptied, if not nil, is called when Redis has lost its data. It must not block.
 	OnEmptied func()
-	// Seen is Store.Seen of an earlier process, so that a loss before this one's first Probe is noticed. Empty: none.
+	// Seen is Store.Seen of an earlier process, so that a loss before the first Probe is noticed. Empty: unknown.
 	Seen string
 
 	// Sprays are the passwords used for spraying, which Share keeps up to date. Default: the store's

@@ -137,6 +137,10 @@ func (r *Route) Renews(req *http.Request) bool {
 	return (r.signedIn.never || r.Basic()) && r.hasSuccess(req)
 }
 
+// StartsSession reports whether a login through the route may start a session: Basic and XML-RPC send the password with
+// each request.
+func (r *Route) StartsSession() bool { return !r.Basic() && r.account.kind != xmlrpc }
+
 // hasSuccess reports whether the client already has the cookie that signals a success.
 func (r *Route) hasSuccess(req *http.Request) bool {
 	return slices.ContainsFunc(r.rule.success, func(c condition) bool {
@@ -229,16 +233,17 @@ func (q question) byForm() (Basis, error) {
 	return OnPassword, nil
 }
 
-// Forms that make accounts or change passwords may have the fields of a login. In a folder they are attempts, too. Words
-// in a password and before the login's own segment of the path are no such sign.
+// Forms that make accounts or change passwords may have the fields of a login. In a folder they are attempts, too. A
+// login is not such a form because of words in its values, or in the path before /login.
 var (
-	accountForm = regexp.MustCompile(`(?i)regist|sign[-_]?up|reset|forgot|recover|change|passw|invit|activat|enrol|` +
-		`/(users|accounts|members|customers)/?$`)
+	accountForm = regexp.MustCompile(`(?i)regist|sign[-_]?up|reset|forgot|recover|change|passw|invit|activat|` +
+		`enrol|/(users|accounts|members|customers)/?$`)
 	loginForm     = regexp.MustCompile(`(?i)/(log|sign)[-_]?in(\.\w+)?/?$`)
 	accountFields = func() *regexp.Regexp {
 		const word = `(?:(?:new|old|current|confirm|repeat|retype|again)[-_]?pass|` +
 			`pass(?:word|wd)?[-_]?(?:confirm|repeat|retype|again|new|2))`
-		return regexp.MustCompile(`(?i)(?:^|&)[^=&]*` + word + `[^=&]*=|"[^"]*` + word + `[^"]*"\s*:|[;\s]name="?[^"\r\n]*` + word)
+		return regexp.MustCompile(`(?i)(?:^|&)[^=&]*` + word + `[^=&]*=|` +
+			`"[^"]*` + word + `[^"]*"\s*:|[;\s]name="?[^"\r\n]*` + word)
 	}()
 )
 

@@ -29,7 +29,7 @@ type finish struct {
 // problem.
 func (a *API) upload(c echo.Context, o control.Operation, q operation.Uploaded) (any, error) {
 	fill(q, c.QueryParam)
-	size, err := number(c, "size", max(c.Request().ContentLength, 1))
+	size, err := number(c, "size", max(c.Request().ContentLength, 0))
 	if err != nil {
 		return nil, err
 	}

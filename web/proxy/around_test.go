@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -297,6 +298,46 @@ func TestARenewedSessionProvesNoOtherAccount(t *testing.T) {
 		answer := d.send(t, "198.18.0.7", o, "Cookie", cookie)
 		if device(answer) != want {
 			t.Errorf("%s: a known client: %v (%d)", cookie, !want, answer.StatusCode)
+		}
+	}
+}
+
+// Only a login that could have started a session shows that the app's sessions do not use cookies.
+func TestAnAppWithoutCookiesShowsThatAtALogin(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		account, cookie, sets string
+		want                  []string
+	}{
+		"a form": {"form:username", "", "", []string{" "}}, "with a cookie": {"form:username", "consent=yes", "", nil},
+		"a session": {"form:username", "", "sid=1", []string{"sid"}}, "basic": {"basic", "", "", nil},
+	} {
+		d, spec := newDoor(t, redirects, nil), route.Spec{Name: "login", Path: "/login", Account: c.account, Success: []string{"status 302"}}
+		if c.account != "basic" {
+			spec.Password = "form:password"
+		}
+		d.behind(t, spec, func(w http.ResponseWriter, r *http.Request) {
+			account, password, _ := r.BasicAuth()
+			if cmp.Or(account, r.FormValue("username")) != "alice" || cmp.Or(password, r.FormValue("password")) != right {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			if c.sets != "" {
+				w.Header().Set("Set-Cookie", c.sets)
+			}
+			w.Header().Set("Location", "/home")
+			w.WriteHeader(http.StatusFound)
+		})
+		headers := []string{"Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("alice:"+right))}
+		if c.account != "basic" {
+			headers = nil
+		}
+		if c.cookie != "" {
+			headers = append(headers, "Cookie", c.cookie)
+		}
+		answer := d.send(t, "198.18.0.7", form("username=alice&password="+url.QueryEscape(right)), headers...)
+		if got := d.rivals.Learn(nil); !device(answer) || !slices.Equal(got, c.want) {
+			t.Errorf("%s: %d %v, learned %q", name, answer.StatusCode, answer.Header, got)
 		}
 	}
 }

@@ -332,7 +332,7 @@ func answered(answer *http.Response) error {
 	case v.route.Blank(v.proof.offer), v.route.Echoes(v.in, v.sent.Body), v.route.Continues(v.in, v.sent.Body),
 		!v.proves(answer): // it may have been checked
 		outcome = guard.Failed
-		if v.proof.another && v.staysFree() {
+		if v.proof.otherCause && v.staysFree() {
 			outcome = guard.Withdrawn
 		}
 	case !v.route.SecondFactor():
@@ -347,7 +347,7 @@ func answered(answer *http.Response) error {
 	}
 	v.settle(outcome)
 	v.judged()
-	if outcome == guard.Succeeded {
+	if outcome == guard.Succeeded && v.route.StartsSession() {
 		v.proxy.rivals.signsIn(v.in, answer)
 	}
 	if outcome == guard.Succeeded && !v.shared(answer) {

@@ -22,9 +22,9 @@ type proof struct {
 	// asksCode: the app asks for a code now, so the visitor is not signed in yet.
 	asksCode bool
 	note     string // why the proof failed, for the audit log
-	// another: a page that polled, a magic link, or a form that renewed the session may have caused the success. The attempt
-	// makes no client known.
-	another bool
+	// otherCause: a page that polled, a magic link, or a form that renewed the session may have caused the success. The
+	// attempt makes no client known.
+	otherCause bool
 }
 
 // proves reports whether the password caused the success. Meanwhile no other account may have signed in with the
@@ -60,11 +60,11 @@ func (v *visit) proves(answer *http.Response) bool {
 	case p.rival != nil && v.proxy.rivals.polled(p.rival):
 		p.note = "answered as a success, but the app has redirected another request with the same cookie at the same time"
 	case v.route.MayRenew(v.in):
-		p.note = "answered as a success, but it may have renewed the client's own session, whose cookie it had"
+		p.note = "answered as a success, but it may only have renewed the client's own session"
 	default:
 		return true
 	}
-	p.another = true
+	p.otherCause = true
 	return false
 }
 

@@ -152,9 +152,10 @@ type door struct {
 	leaked *guard.LeakedPasswords
 	*world.World
 	*httptest.Server
-	app   *app
-	proxy *proxy.Proxy
-	gone  chan struct{} // a request has ended, or its client has hung up
+	app    *app
+	proxy  *proxy.Proxy
+	rivals *proxy.Rivals
+	gone   chan struct{} // a request has ended, or its client has hung up
 }
 
 var specs = map[string]route.Spec{
@@ -179,12 +180,14 @@ func newDoorWith(t *testing.T, own guard.Codes, answer func(http.ResponseWriter,
 	policy := guard.DefaultPolicy()
 	policy.PairDelay = guard.PairDelay{}
 	leaked := new(guard.LeakedPasswords)
-	d := &door{World: world.New(t, world.Options{Policy: &policy, Codes: own, Leaked: leaked}), app: newApp(t, answer), leaked: leaked}
+	d := &door{World: world.New(t, world.Options{Policy: &policy, Codes: own, Leaked: leaked}), app: newApp(t, answer), leaked: leaked,
+		rivals: proxy.NewRivals()}
 	codes := world.New(t, world.Options{Policy: &policy})
 	edge := new(web.Edge)
 	edge.Set([]netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, client.XForwardedFor)
 	p, err := proxy.New(proxy.Config{
 		Edge: edge, Now: d.Clock.Now, Hold: new(atomic.Int64), Secret: make([]byte, 16), Log: slog.New(slog.DiscardHandler),
+		Rivals: d.rivals,
 		Guard: func(name string) *guard.Guard {
 			if name == "login" {
 				return d.Guard

@@ -28,7 +28,7 @@ type Rivals struct {
 	mu    sync.Mutex
 	names map[string]bool // of the cookies that the app sets; true: it has set a value that may identify a session
 	known bool            // one of them may identify a session
-	// cookieless: the app has set no cookie for a client without cookies that signed in. Its sessions are no cookies.
+	// cookieless: a client without cookies has signed in, and the app has set none. Its sessions do not use cookies.
 	cookieless bool
 	session    map[uint64][]*rival
 	// underWay is the attempts that the app is checking, by the key of their session in the notes.
@@ -69,7 +69,7 @@ const (
 
 // sets records the names of the app's cookies. Cookies of scripts, such as a consent, have one value for everyone and
 // identify no session. An app sets no session cookie for a client that has one. So all cookies are compared until one
-// is set that may identify a session, or the app has shown that it sets none (cookieless).
+// is set that may identify a session, or the app is cookieless.
 func (r *Rivals) sets(cookies []string) {
 	if len(cookies) == 0 {
 		return
@@ -87,7 +87,7 @@ func (r *Rivals) sets(cookies []string) {
 	}
 }
 
-// signsIn notes how the app answered a success.
+// signsIn notes whether a successful login needed cookies.
 func (r *Rivals) signsIn(in *http.Request, answer *http.Response) {
 	if len(in.Header["Cookie"]) > 0 || len(answer.Header["Set-Cookie"]) > 0 {
 		return

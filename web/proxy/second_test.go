@@ -495,6 +495,7 @@ func TestR1ASessionOfTwoNodesPassesNoCode(t *testing.T) {
 func (d *door) anotherNode(t *testing.T, app *twoSteps) *door {
 	t.Helper()
 	c := d.proxy.Config
+	c.Rivals = nil
 	p, err := proxy.New(c)
 	if err != nil {
 		t.Fatal(err)
