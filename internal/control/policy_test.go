@@ -59,7 +59,7 @@ func TestOnlyOverridesInForceAreShown(t *testing.T) {
 		t.Errorf("%+v, %v, %v", p.Overrides, err, failed)
 	}
 	if d.limit(t, "account", "2/24h challenge").Source != policy.SourceOverride || d.limit(t, "address", "10/1m challenge").Source == policy.SourceOverride {
-		t.Error("what is in force has another source")
+		t.Error("a limit in force has another source")
 	}
 }
 

@@ -290,14 +290,27 @@ func TestARenewedCookieInAnotherSpelling(t *testing.T) {
 		Spec
 		want bool
 	}{
-		"basic":      {Spec{Account: "basic"}, true}, // DokuWiki reads the header only without a session
-		"a form":     {Spec{Account: "form:u", Password: "form:p"}, false},
-		"its code":   {Spec{Kind: "second-factor", Password: "form:p"}, true},
-		"not signed": {Spec{Account: "form:u", Password: "form:p", SignedIn: []string{"never"}}, true},
+		"basic":                         {Spec{Account: "basic"}, true}, // DokuWiki reads the header only without a session
+		"a form":                        {Spec{Account: "form:u", Password: "form:p"}, false},
+		"its code":                      {Spec{Kind: "second-factor", Password: "form:p"}, true},
+		"a form that is always checked": {Spec{Account: "form:u", Password: "form:p", SignedIn: []string{"never"}}, true},
 	} {
 		c.Name, c.Path, c.Success = "login", "/*", []string{"cookie DW*"}
 		if r, err = Compile(c.Spec); err != nil || r.MayRenew(req) != c.want {
 			t.Errorf("%s: %v, not %v", name, err, c.want)
+		}
+	}
+}
+
+func TestOnlySomeLoginsStartSessions(t *testing.T) {
+	t.Parallel()
+	for account, want := range map[string]bool{"form:u": true, "json:/u": true, "basic": false, "xmlrpc": false} {
+		s := Spec{Name: "login", Path: "/login", Account: account, Success: []string{"status 200"}}
+		if want {
+			s.Password = strings.Replace(account, "u", "p", 1)
+		}
+		if r, err := Compile(s); err != nil || r.StartsSession() != want {
+			t.Errorf("%s: %v, not %v", account, err, want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ const Password = "s3cret-of-guarded"
 type Server struct {
 	address string
 	folder  string
-	as      *syscall.Credential // nil: whoever runs the test
+	as      *syscall.Credential // nil: the user of the test
 
 	mu   sync.Mutex
 	cmd  *exec.Cmd
